@@ -48,7 +48,7 @@ it, int64 (rows, column), which of its codes may follow; None if all may."""
 
 
 class Before(NamedTuple):
-    """Where a row tells a column's code in the row before.
+    """Where a row tells a column's code in the row before, or beside.
 
     Attributes:
         column: number of the given column that does: 0 where there is no such row, or one more than that code.
@@ -71,6 +71,7 @@ class Released:
         given: how many of the first columns are given with each row, and not learnt.
         orders: for each column its codes that have an order, in that order; none: no column has codes in an order.
         moving: by column, where its code in the row before stands, for those that are learnt by how far they move.
+        apart: likewise, where its code in the row beside stands, for those that are learnt by how far they lie from it.
     """
 
     shares: Sequence[np.ndarray]
@@ -80,6 +81,7 @@ class Released:
     given: int = 0
     orders: Sequence[Sequence[int]] = ()
     moving: Mapping[int, Before] = field(default_factory=dict)
+    apart: Mapping[int, Before] = field(default_factory=dict)
 
 
 class GenerativeModel(ABC):

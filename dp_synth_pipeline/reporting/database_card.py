@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.reporting.card import INTENDED, OUT_OF_SCOPE, CardFacts, ReleaseCard
 from dp_synth_pipeline.reporting.release_card import (
+    alike_elsewhere,
     checks_in,
     keep,
     kept_together,
@@ -149,6 +150,7 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
         told_of_table = (
             *exact.limits_of(table.schema, table.profile.ends),
             *kept_together(table),
+            *alike_elsewhere(table),
             *formulas_sentences(table.found_formulas),
             *texts_of(table),
             *left_out(table),

@@ -26,6 +26,7 @@ from dp_synth_pipeline.synthesis import generator_files, no_protection, note_wri
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.protection import Unprotected
 from dp_synth_pipeline.synthesis.reading import (
+    alike_sentence,
     dates_sentence,
     formulas_sentences,
     regenerated_sentence,
@@ -220,6 +221,12 @@ def kept_together(release: Release) -> list[str]:
     """Say which columns' codes were found to give others, if any."""
     pairs = generator_files.facts(release.state.path("generator")).get("together")
     return [together_sentence(pairs)] if pairs else []
+
+
+def alike_elsewhere(release: Release) -> list[str]:
+    """Say which columns may have the very values of other tables' rows, if any."""
+    pairs = generator_files.facts(release.state.path("generator")).get("alike")
+    return [alike_sentence(pairs)] if pairs else []
 
 
 def texts_of(release: Release) -> list[str]:

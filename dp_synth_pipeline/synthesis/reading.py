@@ -154,6 +154,14 @@ def together_sentence(pairs: Sequence[str]) -> str:
     )
 
 
+def alike_sentence(pairs: Sequence[str]) -> str:
+    """Say which columns may have the very values of other rows."""
+    return (
+        f"By released names, types and values, these columns may have the value of a row above or beside theirs, and do as "
+        f"often as was learnt: {'; '.join(pairs)}."
+    )
+
+
 def hanging_facts(column: Column) -> dict[str, str]:
     """Return on which column one hangs, and how, as a person declares it."""
     return {fact: str(said) for fact in (*HANGS, "part") if (said := getattr(column, fact)) is not None}

@@ -240,7 +240,7 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
     network = initialization.begin(root.codec.cardinalities, SPEC, released)
     scores.append(along(root, network, cells))
     codecs = {name: table.codec for name, table in tables.items()}
-    context = histories.context_of(RELATIONS, "visits", codecs, visits.source)
+    context = histories.context_of(RELATIONS, "visits", codecs, {n: table.source for n, table in tables.items()})
     visits.given = histories.given_rows(visits, RELATIONS, tables, context)
     known = given_of(canary, visits, tables, context)
     cards = (*context.cardinalities, *context.own_cardinalities)
@@ -333,7 +333,7 @@ def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch
     tables: Any = {"patients": made(sides[1], "patients", None, patch)}
     visits = tables["visits"] = made(sides[1], "visits", OTHERS, patch)
     codecs = {name: table.codec for name, table in tables.items()}
-    context = histories.context_of(RELATIONS, "visits", codecs, visits.source)
+    context = histories.context_of(RELATIONS, "visits", codecs, {n: table.source for n, table in tables.items()})
     given = [given_of(side, visits, tables, context) for side in sides]
     canary = given[1].codes[np.array(sides[1].table("visits")["ward"].to_pylist()) == "C"].astype(np.int64)
     assert len(canary) == MOST == len(given[1].codes) - len(given[0].codes)

@@ -32,10 +32,10 @@ from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.relations import relating
+from dp_synth_pipeline.relations.clock import clock
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.database import histories, stages
 from dp_synth_pipeline.synthesis.database.beside import Matched
-from dp_synth_pipeline.synthesis.database.clock import clock
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import schema as schema_lib
@@ -148,7 +148,8 @@ def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[
                 codes, _ = table.codes(table.codec)
                 units, cardinalities = np.arange(len(codes)), table.codec.cardinalities
             else:
-                context = histories.context_of(release.relations, stage.table, codecs)
+                sources = {name: one.source for name, one in tables_above.items()}
+                context = histories.context_of(release.relations, stage.table, codecs, sources)
                 given = histories.given_rows(table, release.relations, tables_above, context)
                 codes, units = given.codes, given.units
                 cardinalities = (*context.cardinalities, *context.own_cardinalities)

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 import torch
@@ -43,22 +42,26 @@ ORDERS = ((), (6, *range(5)), (), range(5), ())
 MOVING = {1: Before(0, (5, 0, 1, 6)), 3: Before(2, (4, 0, 2))}
 """Two columns that move, of which an earlier one tells the code before."""
 
+APART = {2: Before(0, (1, 0)), 3: Before(0, (0, 1, 2))}
+"""Two columns, one of which moves as well, of which an earlier one tells the code beside."""
+
 
 def network(
     activation: str = "tanh",
     *,
     orders: Sequence[Sequence[int]] = (),
-    moving: Mapping[int, Before] = MappingProxyType({}),
+    **told: Mapping[int, Before],
 ) -> AutoregressiveNetwork:
     """A network whose every weight matters: the heads start at zero, where gradients of the layers below vanish."""
-    made = AutoregressiveNetwork(CARDINALITIES, SPEC.with_(activation=activation), orders=orders, moving=moving)
+    made = AutoregressiveNetwork(CARDINALITIES, SPEC.with_(activation=activation), orders=orders, **told)
     made.mix()
     with torch.no_grad():
         for block in made.blocks:
             block.heads.weight.normal_()
             block.heads.bias.normal_()
-            if block.relative is not None:
-                block.relative.each.weight.normal_()
+            for relative in (block.relative, block.beside):
+                if relative is not None:
+                    relative.each.weight.normal_()
     return made
 
 
@@ -136,15 +139,19 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
-    ("activation", "orders", "moving"),
-    [("tanh", (), {}), ("relu", (), {}), ("tanh", ORDERS, {}), ("tanh", ORDERS, MOVING)],
+    ("activation", "orders", "told"),
+    [("tanh", (), {}), ("relu", (), {}), ("tanh", ORDERS, {}), ("tanh", ORDERS, {"moving": MOVING, "apart": APART})],
 )
 @pytest.mark.parametrize("reference", [opacus_hooks, one_by_one])
 def test_the_clipped_sum_is_the_one_of_per_example_gradients(
-    case: str, activation: str, orders: Sequence[Sequence[int]], moving: Mapping[int, Before], reference: Callable
+    case: str,
+    activation: str,
+    orders: Sequence[Sequence[int]],
+    told: Mapping[str, Mapping[int, Before]],
+    reference: Callable,
 ) -> None:
     shape, present, scale = CASES[case]
-    net, codes = network(activation, orders=orders, moving=moving), draw_codes(*shape)
+    net, codes = network(activation, orders=orders, **told), draw_codes(*shape)
     expected = reference(net, codes, present, scale)
     found = one_pass(net, codes, present, scale)
     assert distance(found, expected) <= 1e-5 * size(expected)

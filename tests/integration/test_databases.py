@@ -77,9 +77,9 @@ def fitted(tmp_path_factory, levelled, together):
 
 
 def recorded(level, levelled):
-    def told(model, draw, shares, noise, standing=(), still=()):
+    def told(model, draw, shares, noise, *rest):
         before = distance(*draw(), shares)
-        level(model, draw, shares, noise, standing, still)
+        level(model, draw, shares, noise, *rest)
         levelled.append((before, distance(*draw(), shares), noise))
 
     return told
@@ -360,8 +360,8 @@ def test_suppressed_categories_are_levelled_to_how_often_they_are_and_never_draw
     wards = np.where(rare, [f"ward {row}" for row in range(rows)], rng.choice(["a", "b"], rows))
     visits = pd.DataFrame({"patient_id": np.arange(rows) // 3, "ward": wards, "dose": np.where(rare, 9, 1)})
 
-    def told(model, draw, shares, noise, standing=(), still=()):
-        level(model, draw, shares, noise, standing, still)
+    def told(model, draw, shares, noise, *rest):
+        level(model, draw, shares, noise, *rest)
         seen.append((draw(), shares))
 
     monkeypatch.setattr(learning, "level", told)

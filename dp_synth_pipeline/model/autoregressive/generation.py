@@ -249,7 +249,7 @@ class Drawing:
         before = self._embedded[: column * self._size]
         hidden = self._network.activation(torch.addmm(bias[:, None], weight, before))
         logits = torch.addmm(head_bias[:, None], head, hidden)
-        if (relative := self._network.relative(column)) is not None:
+        for relative in self._network.relative(column):
             given, moved = relative
             logits += moved.T[:, self.codes[given]]
         return logits.softmax(0)

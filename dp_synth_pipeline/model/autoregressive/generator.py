@@ -170,8 +170,8 @@ class Generator(GenerativeModel):
         """Return the spec, the cardinalities, and the cliques that draws are raked to."""
         cliques = [] if self.tilt is None else [list(c) for c in self.tilt.layout.cliques]
         given = {"given": self.proposal.given} if self.proposal.given else {}
-        moving = [[column, *before] for column, before in self.proposal.moving.items()]
-        more = given | ({"moving": moving} if moving else {})
+        both = {"moving": self.proposal.moving, "apart": self.proposal.apart}
+        more = given | {name: [[c, *before] for c, before in of.items()] for name, of in both.items() if of}
         return {"spec": self.spec.to_dict(), "cardinalities": list(self.cardinalities), "raked_to": cliques, **more}
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -183,9 +183,12 @@ class Generator(GenerativeModel):
     def restore(cls, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Generator:
         """Return the generator that was saved."""
         cardinalities = tuple(description["cardinalities"])
-        moving = {column: Before(given, tuple(order)) for column, given, order in description.get("moving", ())}
+        moving, apart = (
+            {column: Before(given, tuple(order)) for column, given, order in description.get(name, ())}
+            for name in ("moving", "apart")
+        )
         spec, given = GeneratorSpec(**description["spec"]), description.get("given", 0)
-        proposal = AutoregressiveNetwork(cardinalities, spec, given, moving=moving)
+        proposal = AutoregressiveNetwork(cardinalities, spec, given, moving=moving, apart=apart)
         weights = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "tilt"}
         proposal.load_state_dict(weights)
         cliques = tuple(tuple(c) for c in description["raked_to"])

@@ -46,7 +46,9 @@ def begin(
     Raises:
         InvalidInput: if `start: public` has no public table.
     """
-    network = AutoregressiveNetwork(cardinalities, spec, released.given, released.orders, released.moving)
+    network = AutoregressiveNetwork(
+        cardinalities, spec, released.given, released.orders, released.moving, released.apart
+    )
     start = spec.start if Method(spec.method).trains else Start.MARGINALS
     if start == Start.RANDOM:
         return network

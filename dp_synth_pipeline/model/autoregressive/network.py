@@ -2,7 +2,7 @@
 
     codes (..., D) --embed--> (..., D, E), and then for each block of columns
     (..., before, E) --causal--> (..., d, H) --tanh--> --heads--> (..., d, K) --mixed, while it learns--> logits (..., d, K)
-    and of a number that moves from row to row, its code in the row before --relative--> is added to them
+    and of a number that moves from row to row, its code in the row before, or beside, --relative--> is added to them
 
 D columns, E numbers per embedded value, H hidden units per column. A block holds d columns of similar cardinality (at most
 K) and place, so that little is computed only to be masked. Every weight is used once per row, which is what makes exact
@@ -47,10 +47,12 @@ class Block(nn.Module):
     Attributes:
         mixed: makes logits of what the heads say, while codes in an order learn with their neighbours; None if none do.
         relative: adds to them by how far each code lies from that of the row before; None if no column is learnt so.
+        beside: likewise, from that of the row beside.
     """
 
     mixed: Mixed | None
     relative: RelativeBias | None
+    beside: RelativeBias | None
 
     def __init__(
         self,
@@ -58,15 +60,20 @@ class Block(nn.Module):
         cardinalities: Sequence[int],
         spec: GeneratorSpec,
         moving: Mapping[int, Before] = MappingProxyType({}),
+        apart: Mapping[int, Before] = MappingProxyType({}),
     ) -> None:
         super().__init__()
         self.columns = tuple(columns)
         hidden = spec.hidden or LEAST_HIDDEN
         self.causal = CausalLinear(columns, spec.embedding, hidden)
         self.heads = ColumnHeads([cardinalities[c] for c in columns], hidden)
-        self.mixed, self.relative = None, None
-        if not moving.keys().isdisjoint(columns):
-            self.relative = RelativeBias([moving.get(c) for c in columns], self.heads.cardinalities)
+        self.mixed = None
+        self.relative, self.beside = (
+            None
+            if found.keys().isdisjoint(columns)
+            else RelativeBias([found.get(c) for c in columns], self.heads.cardinalities)
+            for found in (moving, apart)
+        )
 
     def mix(self, orders: Sequence[Sequence[int]]) -> None:
         """Let codes in an order learn with their neighbours; what is drawn stays as it is."""
@@ -96,7 +103,9 @@ class Block(nn.Module):
         """Return logits (..., d, K) from the embedded values (..., before, E) of the first columns, and the codes of all."""
         found = self.heads(activation(self.causal(embedded)))
         found = found if self.mixed is None else self.mixed(found)
-        return found if self.relative is None else found + self.relative(codes)
+        for relative in (self.relative, self.beside):
+            found = found if relative is None else found + relative(codes)
+        return found
 
 
 class AutoregressiveNetwork(Trainable):
@@ -106,6 +115,7 @@ class AutoregressiveNetwork(Trainable):
         given: how many of the first columns are given with each row: others are learnt upon them, and they are not.
         orders: for each column its codes that have an order, in that order, which `mix` lets learn with their neighbours.
         moving: by column, where its code in the row before stands, for those that are learnt by how far they move.
+        apart: likewise, where its code in the row beside stands.
     """
 
     def __init__(
@@ -115,14 +125,15 @@ class AutoregressiveNetwork(Trainable):
         given: int = 0,
         orders: Sequence[Sequence[int]] = (),
         moving: Mapping[int, Before] = MappingProxyType({}),
+        apart: Mapping[int, Before] = MappingProxyType({}),
     ) -> None:
         super().__init__()
         self.cardinalities, self.spec, self.given, self.orders = tuple(cardinalities), spec, given, orders
-        self.moving = dict(moving)
+        self.moving, self.apart = dict(moving), dict(apart)
         self.activation: Callable[[torch.Tensor], torch.Tensor] = tanh if spec.activation == "tanh" else torch.relu
         self.embed = ColumnEmbedding(cardinalities, spec.embedding)
         blocks = arrange(self.cardinalities, given)
-        self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec, self.moving) for c in blocks)
+        self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec, self.moving, self.apart) for c in blocks)
         self._describe()
 
     @torch.no_grad()
@@ -149,7 +160,8 @@ class AutoregressiveNetwork(Trainable):
 
     def blueprint(self) -> Callable[[], AutoregressiveNetwork]:
         """Return what makes a network of this shape, with weights of its own."""
-        return partial(AutoregressiveNetwork, self.cardinalities, self.spec, self.given, self.orders, self.moving)
+        shape = (self.cardinalities, self.spec, self.given, self.orders, self.moving, self.apart)
+        return partial(AutoregressiveNetwork, *shape)
 
     def each_block(self, codes: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:
         """Return each block with its logits (..., d, K) for int64 codes (..., D)."""
@@ -184,13 +196,14 @@ class AutoregressiveNetwork(Trainable):
         return weight, causal.bias[mine], heads.weight[at, :cardinality], heads.bias[at, :cardinality]
 
     @torch.no_grad()
-    def relative(self, number: int) -> tuple[int, torch.Tensor] | None:
-        """Return by which given column the logits of column `number` move, and by how much, (its codes, codes); or None."""
-        if number not in self.moving:
-            return None
+    def relative(self, number: int) -> list[tuple[int, torch.Tensor]]:
+        """Return by which given columns the logits of column `number` move, and by how much, (its codes, codes)."""
         block = self._block(number)
-        table = block.relative.table()[block.columns.index(number), :, : self.cardinalities[number]]
-        return self.moving[number].column, table
+        at, codes, found = block.columns.index(number), self.cardinalities[number], []
+        for told, bias in ((self.moving, block.relative), (self.apart, block.beside)):
+            if number in told:
+                found.append((told[number].column, bias.table()[at, :, :codes]))
+        return found
 
     def _block(self, number: int) -> Any:
         return next(b for b in self.blocks if number in b.columns)  # type: ignore[operator]
@@ -201,8 +214,7 @@ class AutoregressiveNetwork(Trainable):
         weight, bias, head, head_bias = self.column(number)
         hidden = self.activation(torch.addmm(bias, self.embed(codes)[:, :number].flatten(1), weight.T))
         logits = torch.addmm(head_bias, hidden, head.T)
-        if (relative := self.relative(number)) is not None:
-            before, moved = relative
+        for before, moved in self.relative(number):
             logits += moved[codes[:, before]]
         return logits.log_softmax(1)
 
@@ -214,8 +226,9 @@ class AutoregressiveNetwork(Trainable):
             absent = block.heads.absent < 0  # type: ignore[union-attr]
             block.heads.weight[absent] = 0  # type: ignore[union-attr]
             block.heads.bias[absent] = 0  # type: ignore[union-attr]
-            if block.relative is not None:
-                block.relative.each.weight.mul_(block.relative.known[:, None])  # type: ignore[union-attr, operator]
+            for relative in (block.relative, block.beside):
+                if relative is not None:
+                    relative.each.weight.mul_(relative.known[:, None])  # type: ignore[union-attr, operator]
 
     @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:

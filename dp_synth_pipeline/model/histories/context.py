@@ -52,14 +52,18 @@ TURNS = 5
 
 @dataclass(frozen=True)
 class Beside:
-    """How rows are drawn upon those of a table beside theirs.
+    """How rows are drawn upon those of a table beside theirs, or upon their own parents' values.
 
     Attributes:
         given: which columns of the table beside are given: few, since under noise each one more makes all of them worse.
-        merged: for each of these, the merged code of each of its codes.
+        merged: for each of these, the merged code of each of its codes; none of `numbers`, of which the own code is given
+            that the value would have.
         namesakes: for each own column, which column beside is the same if values are; -1 if none is.
-        copies: for each own column, its own code of each code of that column; -1 where it has none.
+        copies: for each own column, its own code of each code of that column; -1 where it has none. None of a number, whose
+            codes stand for several values each.
         gap: the own column that holds the distance to the next row; -1 if none does.
+        names: for each own column, the name of the one beside whose value may be the same; none, if it is its own.
+        above: whether the row beside is the parent's: nothing tells then when it was, nor is its gap any own one's.
     """
 
     given: tuple[int, ...]
@@ -67,20 +71,28 @@ class Beside:
     namesakes: tuple[int, ...]
     copies: tuple[tuple[int, ...], ...]
     gap: int = -1
+    names: tuple[str, ...] = ()
+    above: bool = False
+
+    @property
+    def numbers(self) -> list[int]:
+        """The own columns that are numbers beside as well: of these it is values that are the same, and not codes."""
+        both = enumerate(zip(self.namesakes, self.copies, strict=True))
+        return [column for column, (namesake, copies) in both if namesake >= 0 and not copies]
 
     def has_code(self, column: int) -> bool:
         """Say whether an own column has a code for "as in the row beside", or "until the next one"."""
         return self.namesakes[column] >= 0 or column == self.gap
 
     def copied(self, codes: np.ndarray) -> np.ndarray:
-        """Return the own codes of values beside, int64 (rows, own columns); -1 where there is none.
+        """Return the own codes of values beside, int64 (rows, own columns); -1 where there is none, and of `numbers`.
 
         Args:
             codes: of the rows beside, int (rows, their columns); -1 where there is none.
         """
         found = np.full((len(codes), len(self.namesakes)), -1, dtype=np.int64)
         for column, (namesake, copies) in enumerate(zip(self.namesakes, self.copies, strict=True)):
-            if namesake >= 0:
+            if namesake >= 0 and copies:
                 beside = codes[:, namesake]
                 found[:, column] = np.where(beside < 0, -1, np.array(copies)[beside])
         return found
@@ -93,11 +105,14 @@ class RowsBeside(NamedTuple):
         codes: int (rows, their columns); -1 where there is none.
         when: `NONE`, `NOW` or `BEFORE`, with `LAST` added if no row there lies later, int (rows,).
         turn: how many rows of its parent came before each at its very time, int (rows,).
+        numbers: the own codes that values beside would have, of `Beside.numbers`, int64 (rows, numbers); -1 where there is
+            none. None if there are no such columns.
     """
 
     codes: np.ndarray
     when: np.ndarray
     turn: np.ndarray
+    numbers: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -172,9 +187,6 @@ class Context:
     def cardinalities(self) -> tuple[int, ...]:
         """Codes of each given column: the root's, place, rows left, the time's, and the rows' before, so far and beside."""
         places = max(self.places) + 1
-        beside = (
-            () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + LAST + 1, TURNS + 1)
-        )
         return (
             *(max(m) + 1 for m in self.parents),
             places,
@@ -182,8 +194,18 @@ class Context:
             *self.times,
             *(max(m) + 2 for m in self.own),
             *self._past,
-            *beside,
+            *self._of_beside,
         )
+
+    @property
+    def _of_beside(self) -> list[int]:
+        """The codes of each column that tells of the row beside; none if rows are not drawn upon such."""
+        if self.beside is None:
+            return []
+        own = {self.beside.namesakes[number]: len(self.own[number]) + 1 for number in self.beside.numbers}
+        columns = zip(self.beside.given, self.beside.merged, strict=True)
+        when = [] if self.beside.above else [BEFORE + LAST + 1, TURNS + 1]
+        return [*(max(m) + 2 if m else own[column] for column, m in columns), *when]
 
     @cached_property
     def own_cardinalities(self) -> tuple[int, ...]:
@@ -206,7 +228,8 @@ class Context:
         known = dict(enumerate(of_parents))
         known |= dict(enumerate(before, len(of_parents) + 2 + len(self.times)))
         given = [known.get(i, np.full(codes, 1 / codes)) for i, codes in enumerate(self.cardinalities)]
-        known_likely = dict.fromkeys(self.numbers, NUMBERS_REPEAT) | dict.fromkeys(self.running, TOTALS_FOLLOW)
+        numbers = [*self.numbers, *([] if self.beside is None else self.beside.numbers)]
+        known_likely = dict.fromkeys(numbers, NUMBERS_REPEAT) | dict.fromkeys(self.running, TOTALS_FOLLOW)
         likely = [known_likely.get(i, REPEATS) for i in range(len(own))]
         return given + [
             _with_repeats(s, k - len(s), p) for s, k, p in zip(own, self.own_cardinalities, likely, strict=True)
@@ -225,6 +248,9 @@ class Context:
         levels = [order for level in self.levels for order in ([range(1, LEVELS + 1)] if level else [(), ()])]
         of_parents = [_merged_order(m, order) for m, order in zip(self.parents, parents, strict=True)]
         known = [*of_parents, places, places, *times, *before, *levels]
+        if self.beside is not None:
+            numbers = {self.beside.namesakes[i]: [code + 1 for code in own[i]] for i in self.beside.numbers}
+            known += [numbers.get(column, ()) for column in self.beside.given]
         return [*known, *([()] * (len(self.cardinalities) - len(known))), *own]
 
     def before(self, own: Sequence[Sequence[int]]) -> dict[int, Before]:
@@ -236,6 +262,19 @@ class Context:
         first, drawn = len(self.parents) + 2 + len(self.times), len(self.cardinalities)
         return {drawn + i: Before(first + i, tuple(own[i])) for i in self.moving}
 
+    def apart(self, own: Sequence[Sequence[int]]) -> dict[int, Before]:
+        """Return, by number of a learnt column, where the code of the row beside stands, for numbers that are given of it.
+
+        Args:
+            own: of each own column, its codes in their order.
+        """
+        if self.beside is None:
+            return {}
+        drawn = len(self.cardinalities)
+        first, given = drawn - len(self._of_beside), self.beside.given
+        at = {i: first + given.index(self.beside.namesakes[i]) for i in self.beside.numbers}
+        return {drawn + i: Before(place, tuple(own[i])) for i, place in at.items() if len(own[i]) > 1}
+
     def histories(self, parents: int) -> SoFar | None:
         """Return histories that have not begun, of so many parents; None if it is not given what they were like so far."""
         return SoFar(self.levels, self.own, parents) if self.levels else None
@@ -243,7 +282,7 @@ class Context:
     @property
     def standing(self) -> tuple[int, ...]:
         """The own columns of which a code stands for distances, so that shares tell how frequent it ought to be."""
-        return () if self.beside is None else (self.beside.gap,)
+        return () if self.beside is None or self.beside.above else (self.beside.gap,)
 
     @cached_property
     def _stays(self) -> np.ndarray:
@@ -316,9 +355,20 @@ class Context:
         ]
         if self.beside is not None:
             assert beside is not None
-            there = beside.codes[:, list(self.beside.given)]
-            found += [*_merged_if_any(self.beside.merged, there), beside.when, np.minimum(beside.turn, TURNS)]
+            when = [] if self.beside.above else [beside.when, np.minimum(beside.turn, TURNS)]
+            found += [*self._told_beside(self.beside, beside), *when]
         return np.stack(found, 1).astype(np.int64)
+
+    @staticmethod
+    def _told_beside(how: Beside, rows: RowsBeside) -> Iterator[np.ndarray]:
+        """Yield what rows beside tell, int64 (rows,) of each column that is given of them."""
+        own = {how.namesakes[number]: at for at, number in enumerate(how.numbers)}
+        for column, merged in zip(how.given, how.merged, strict=True):
+            if merged:
+                yield from _merged_if_any([merged], rows.codes[:, [column]])
+            else:
+                assert rows.numbers is not None
+                yield rows.numbers[:, own[column]] + 1
 
     def relative(
         self,
@@ -409,8 +459,9 @@ class Context:
                 _mark(instead, previous)
         if self._has_copies[column] and self.beside is not None and column != self.beside.gap:
             never[:, self._copied[column]] = beside < 0
-            _mark(instead, beside)
-            if self.repeats[column]:
+            if column not in self.beside.numbers:
+                _mark(instead, beside)
+            if self.repeats[column] and column not in self.beside.numbers:
                 never[:, self._stays[column]] |= (previous == beside) & (beside >= 0)
         if self._has_favourite[column]:
             most = np.full(len(previous), -1) if most is None else most
@@ -432,6 +483,30 @@ class Context:
         """Say which drawn codes are as in the row beside, bool (rows, columns); where nothing is, nothing is as in it."""
         return (drawn == self._copied) & self._has_copies & (beside >= 0)
 
+    @cached_property
+    def agreeing(self) -> list[int]:
+        """The columns of which it is counted how often rows agree with others: those that may be as beside or above.
+
+        How often others are as in the row before is learnt well enough: such counts would make all of them noisier. A gap
+        and a running total are told by other facts how they go on.
+        """
+        gap = -1 if self.beside is None else self.beside.gap
+        return [c for c in np.flatnonzero(self._has_copies).tolist() if c != gap and c not in self.running]
+
+    @property
+    def agreements(self) -> tuple[int, ...]:
+        """Codes that say how a row agrees with others, of each column of `agreeing`; the first one says that it does not."""
+        return tuple(1 + self.own_cardinalities[c] - len(self.own[c]) for c in self.agreeing)
+
+    def agreed(self, drawn: np.ndarray) -> np.ndarray:
+        """Return how drawn codes agree with other rows, int64 (rows, len(agreeing)).
+
+        Args:
+            drawn: int (rows, columns), from `relative`.
+        """
+        own = np.array([len(self.own[c]) for c in self.agreeing], np.int64)
+        return np.maximum(drawn[:, self.agreeing].astype(np.int64) - own + 1, 0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the context as JSON-ready facts; one fact of times is written as an earlier version wrote it."""
         return {**asdict(self), "times": self.times if len(self.times) > 1 else sum(self.times)}
@@ -443,7 +518,8 @@ class Context:
         beside = None
         if found := facts.get("beside"):
             merged, copies = (_tuples(found[name]) for name in ("merged", "copies"))
-            beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"])
+            later = tuple(found.get("names", ())), found.get("above", False)  # an earlier version had neither
+            beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"], *later)
         numbers, moving = (tuple(facts.get(name, ())) for name in ("numbers", "moving"))  # of an earlier version: none
         times = facts["times"]
         times = [times] * (times > 0) if isinstance(times, int) else times

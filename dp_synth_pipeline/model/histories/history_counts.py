@@ -36,6 +36,10 @@ pair adds to the noise of all counts.
 """
 
 
+AGREEING = 0.5
+"""How likely two rows of a person agree with others in the same way: about as likely as not."""
+
+
 @dataclass(frozen=True)
 class HistoryCountsPlan:
     """What counting rows will do, and spend.
@@ -99,9 +103,14 @@ def _entropy(shares: np.ndarray) -> float:
     return -float((held * np.log(held)).sum())
 
 
-def layout_of(cardinalities: Sequence[int], pairs: Sequence[Clique]) -> Layout:
-    """Return what is counted of a table: the codes of each column, and some pairs of columns."""
-    return Layout(tuple(cardinalities), (*((c,) for c in range(len(cardinalities))), *pairs))
+def layout_of(cardinalities: Sequence[int], pairs: Sequence[Clique], agreements: Sequence[int] = ()) -> Layout:
+    """Return what is counted of a table: the codes of each column, some pairs of columns, and how rows agree with others.
+
+    Args:
+        agreements: codes of each column that says so; they come after the table's own.
+    """
+    codes = (*cardinalities, *agreements)
+    return Layout(codes, (*((c,) for c in range(len(codes))), *pairs))
 
 
 def bound_of(shares: Sequence[np.ndarray], rows: float, layout: Layout) -> float:
@@ -110,11 +119,12 @@ def bound_of(shares: Sequence[np.ndarray], rows: float, layout: Layout) -> float
     Of a pair, one column is taken to determine the other: counts are longest then.
 
     Args:
-        shares: probability of each code of each column.
+        shares: probability of each code of each column; of what says how rows agree, after these, none is known.
         rows: of such a person, at least 1.
         layout: what is counted.
     """
     alike = [float((np.asarray(p) ** 2).sum()) for p in shares]
+    alike += [AGREEING] * (len(layout.cardinalities) - len(alike))
     again = sum(min(alike[c] for c in clique) for clique in layout.cliques)
     return math.sqrt(rows * len(layout.cliques) + rows * (rows - 1) * again)
 

@@ -17,12 +17,12 @@ from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.pair_weights import PairWeights
 from dp_synth_pipeline.model.marginals.dependencies import Impossible
 from dp_synth_pipeline.relations import unique_rows
+from dp_synth_pipeline.relations.clock import clock
 from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database import public_tables
 from dp_synth_pipeline.synthesis.database.beginnings import after_bases, beginnings, leading
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
-from dp_synth_pipeline.synthesis.database.clock import clock
 from dp_synth_pipeline.synthesis.database.dated_gaps import DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, carrying, drawn_columns
 from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context
@@ -215,7 +215,7 @@ class DatabaseDrawer:
         following = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile, impossible)
         following = replace(following, weights=PairWeights.load(self.folders[table.name] / pair_weights.FILE))
         parts = following.parts(above, rng)
-        rows = joined(parts, above, drawer.codec, rng, following.totals)
+        rows = joined(parts, above, drawer.codec, rng, following.totals, context.beside)
         return self._told_apart(table, rows, drawn) if table.unique else rows
 
     def _told_apart(self, table: Related, rows: Rows, drawn: Mapping[str, Rows]) -> Rows:
@@ -244,7 +244,7 @@ class DatabaseDrawer:
         above = Above(np.concatenate(hung, 1), counts, times, parents.root, ends=ends)
         other = self._lies_beside(table)
         if other is None or orders[1] is None:
-            return above
+            return above._replace(beside=parents)
         rows, order = drawn[other.name], self.sources[other.name][str(other.order)]
         assert rows.parent is not None
         assert rows.times is not None

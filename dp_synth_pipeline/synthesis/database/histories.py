@@ -14,15 +14,23 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories import history_counts, so_far
-from dp_synth_pipeline.model.histories.context import NONE, Context
+from dp_synth_pipeline.model.histories.context import NONE, Beside, Context, RowsBeside
 from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.relations import running_totals
-from dp_synth_pipeline.relations.adding_up import totals_of
+from dp_synth_pipeline.relations.adding_up import columns_of, totals_of
+from dp_synth_pipeline.relations.clock import clock
 from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import retention
-from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
-from dp_synth_pipeline.synthesis.database.clock import clock
+from dp_synth_pipeline.synthesis.database.beside import (
+    Matched,
+    Neighbours,
+    above_of,
+    alike_of,
+    beside_of,
+    numbers_beside,
+    turns,
+)
 from dp_synth_pipeline.synthesis.database.table_release import Given, HistoryRows, RowsAbove, TableRelease
 from dp_synth_pipeline.synthesis.release import Columns
 from dp_synth_pipeline.tabular import offsets
@@ -77,15 +85,22 @@ def bound(relations: Relations, name: str, tables: Mapping[str, TableRelease], l
     return history_counts.bound_of(tables[name].codec.marginals(), rows_each(relations, name, tables), layout)
 
 
-def history_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> HistoryRows:
+def history_rows(
+    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context
+) -> HistoryRows:
     """Return what is counted of all rows of a table; restricted."""
     persons = pq.read_table(release.rows.path, columns=[release.rows.unit])[release.rows.unit].to_numpy()
-    layout = _counted(release, relations, tables)
-    most = bound(relations, release.name, tables, layout)
-    return HistoryRows(encoded(release), persons.astype(np.int64), layout, most)
+    layout = _counted(release, relations, tables, context.agreements)
+    most, codes = bound(relations, release.name, tables, layout), encoded(release)
+    if context.agreeing:
+        drawn = given_rows(release, relations, tables, context).codes[:, len(context.cardinalities) :]
+        codes = np.concatenate([codes, context.agreed(drawn)], 1)
+    return HistoryRows(codes, persons.astype(np.int64), layout, most)
 
 
-def _counted(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> Layout:
+def _counted(
+    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], agreements: Sequence[int]
+) -> Layout:
     """Return what is counted of all rows of a table: by released facts alone.
 
     Pairs of which one column may determine the other are counted whatever the noise, since all of their cells tell that
@@ -93,14 +108,14 @@ def _counted(release: TableRelease, relations: Relations, tables: Mapping[str, T
     """
     shares, population = release.codec.marginals(), release.profile.population
     sizes, first = [len(s) for s in shares], history_counts.pairs_of(shares, determining(release))
-    layout = history_counts.layout_of(sizes, first)
+    layout = history_counts.layout_of(sizes, first, agreements)
     rows = population * rows_each(relations, release.name, tables, over_persons=True)
     noise = release.allocation.history_counts(population, release.spent) * bound(
         relations, release.name, tables, layout
     )
     source = [i for i, name in enumerate(release.codec.encoded) if name in release.source.names]
     others = history_counts.clear_pairs(shares, source, noise / rows)
-    return history_counts.layout_of(sizes, sorted({*first, *others}))
+    return history_counts.layout_of(sizes, sorted({*first, *others}), agreements)
 
 
 def determining(release: TableRelease) -> list[int]:
@@ -127,17 +142,21 @@ def encoded(release: TableRelease) -> np.ndarray:
 
 
 def context_of(
-    relations: Relations, name: str, codecs: Mapping[str, TableCodec], source: TableSchema | None = None
+    relations: Relations,
+    name: str,
+    codecs: Mapping[str, TableCodec],
+    sources: Mapping[str, TableSchema] | None = None,
 ) -> Context:
     """Return how the rows of a table are composed from released facts alone.
 
     Args:
         codecs: the codec of the table, of all above it, and of the one beside which its rows lie.
-        source: the columns of its source, whose values may be as in the row before; what is derived of them is not. None if
+        sources: the columns of each source, whose values may be as in another row; what is derived of them is not. None if
             what rows are drawn upon is counted, which takes few codes: numbers then neither stay nor move, of times nothing
             is given but how late they are, and nothing of what histories were like so far.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
+    source = None if sources is None else sources[name]
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
     shares = own.marginals()
     unordered = (
@@ -145,8 +164,7 @@ def context_of(
         [i for i in range(len(shares)) if not _ordered(own, i)],
     )
     times = clock(relations, name, codecs.__getitem__, source)
-    other = relations.beside(name, codecs[str(table.parent)].schema.names)
-    beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
+    beside = _how_beside(relations, name, codecs, sources)
     shape = {"rows": table.max_rows, "categories": unordered, "beside": beside}
     shape["times"] = () if times is None else times.cardinalities
     if source is not None:
@@ -156,6 +174,39 @@ def context_of(
     context = Context.of([s for s, _ in of_parents], shares, **shape)
     running = tuple(total.column for total in totals_of(table, own))
     return context if source is None else replace(context, levels=tuple(_levels(own)), running=running)
+
+
+def _how_beside(
+    relations: Relations,
+    name: str,
+    codecs: Mapping[str, TableCodec],
+    sources: Mapping[str, TableSchema] | None,
+) -> Beside | None:
+    """Return how a table's rows are drawn upon those of one beside it, or else upon their parents'; None if upon neither.
+
+    What totals go on by gets its values as soon as a row is drawn, so that it is as in no other row.
+    """
+    table, own = relations[name], codecs[name]
+    other = relations.beside(name, codecs[str(table.parent)].schema.names)
+    there = str(table.parent) if other is None else other.name
+    alike = {} if sources is None else alike_of(own, codecs[there], (sources[name], sources[there]))
+    for column in columns_of(totals_of(table, own)):
+        alike.pop(own.encoded[column], None)
+    if other is not None:
+        return beside_of(own, codecs[there], str(table.gap), alike)
+    return None if sources is None else above_of(own, codecs[there], alike)
+
+
+def alike_columns(
+    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context
+) -> list[str]:
+    """Say which of a table's columns may have values of rows above or beside theirs, each with the column there."""
+    how, parent = context.beside, tables[str(relations[release.name].parent)]
+    if how is None:
+        return []
+    other = parent.name if how.above else _known_beside(relations, release.name, parent).name
+    both = zip(release.codec.encoded, how.names, how.namesakes, strict=True)
+    return [f"{own} as {other}.{there}" for own, there, namesake in both if namesake >= 0]
 
 
 def _levels(codec: TableCodec) -> list[tuple[float, ...]]:
@@ -208,14 +259,9 @@ def given_rows(
     previous = np.where((place > 0)[:, None], np.roll(own, 1, axis=0), -1)
     times = clock(relations, release.name, lambda name: tables[name].codec, release.source)
     time = None if times is None else times.coded(numbers[TIME].combine_chunks())
-    beside, alike = None, None
-    if context.beside is not None:
-        other = relations.beside(release.name, tables[str(table.parent)].codec.schema.names)
-        assert other is not None
-        matched, ends = _matched(release, numbers, tables[other.name], relations)
-        beside = matched.taken(encoded(tables[other.name]))
-        alike = context.beside.copied(beside.codes) == own
-        alike[:, context.beside.gap] = ends
+    beside, alike = (
+        (None, None) if context.beside is None else _beside(release, relations, tables, context.beside, numbers)
+    )
     begun = context.histories(int(parent.max(initial=-1)) + 1)
     told, most = (None, None) if begun is None else begun.before(own, parent, place)
     given = context.given(codes, place, left, previous, time, beside, told)
@@ -233,6 +279,43 @@ def _same(release: TableRelease, context: Context) -> np.ndarray:
     cells = pq.read_table(release.whole_rows(), columns=names).combine_chunks().columns
     coded = [c.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False) for c in cells]
     return np.stack([codes == np.roll(codes, 1) for codes in coded], 1)
+
+
+def _beside(
+    release: TableRelease,
+    relations: Relations,
+    tables: Mapping[str, TableRelease],
+    how: Beside,
+    numbers: pa.Table,
+) -> tuple[RowsBeside, np.ndarray]:
+    """Return the rows beside a table's, and which of its codes are as there, bool (rows, own columns); restricted.
+
+    Args:
+        numbers: whose each row is, its place, and its time, as `_numbers` returns them.
+    """
+    parent = tables[str(relations[release.name].parent)]
+    if how.above:
+        other, matched, ends = parent, Matched.above(numbers[PARENT].to_numpy()), None
+    else:
+        other = tables[_known_beside(relations, release.name, parent).name]
+        matched, ends = _matched(release, numbers, other, relations)
+    rows = matched.taken(encoded(other))
+    alike = how.copied(rows.codes) == encoded(release)
+    if ends is not None:
+        alike[:, how.gap] = ends
+    if how.numbers:
+        names = [release.codec.encoded[i] for i in how.numbers]
+        theirs = pq.read_table(other.whole_rows(), columns=[how.names[i] for i in how.numbers])
+        there = numbers_beside(release.codec, how, matched.rows, theirs)
+        alike[:, how.numbers] = there.same(pq.read_table(release.whole_rows(), columns=names).itercolumns())
+        rows = rows._replace(numbers=there.codes)
+    return rows, alike
+
+
+def _known_beside(relations: Relations, name: str, parent: TableRelease) -> Related:
+    found = relations.beside(name, parent.codec.schema.names)
+    assert found is not None
+    return found
 
 
 def _follows(release: TableRelease, table: Related, parent: np.ndarray) -> np.ndarray:

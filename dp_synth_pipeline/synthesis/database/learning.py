@@ -34,6 +34,7 @@ from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.row_by_row import Part
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.reading import alike_sentence
 from dp_synth_pipeline.synthesis.release_plan import PROFILE
 from dp_synth_pipeline.synthesis.run_state import dump_ran
 
@@ -57,17 +58,23 @@ def found(table: TableRelease) -> Path | None:
     return next((place for place in places if generator_files.found(place, table.id)), None)
 
 
+def context_of(table: TableRelease, release: DatabaseRelease) -> Context:
+    """Return how what a table's rows are learnt from is composed."""
+    relations, tables = release.relations, release.known_tables
+    known = [relations[table.name], *histories.around(relations, table.name, tables)]
+    codecs = {t.name: tables[t.name].codec for t in known}
+    sources = None if release.settings.refresh.remember else {t.name: tables[t.name].source for t in known}
+    return histories.context_of(relations, table.name, codecs, sources)
+
+
 def prepare(table: TableRelease, release: DatabaseRelease, shares: Sequence[np.ndarray] | None = None) -> Context:
     """Give a table what its rows are learnt from; return how that is composed.
 
     Args:
         shares: of the codes of the table's own columns, as they were released; by default the profile's.
     """
-    relations, tables, name = release.relations, release.known_tables, table.name
-    known = [relations[name], *histories.around(relations, name, tables)]
-    codecs = {t.name: tables[t.name].codec for t in known}
-    source = None if release.settings.refresh.remember else table.source
-    context = histories.context_of(relations, name, codecs, source)
+    relations, tables, name, context = release.relations, release.known_tables, table.name, context_of(table, release)
+    codecs = {t.name: tables[t.name].codec for t in [relations[name], *histories.around(relations, name, tables)]}
     given = histories.given_rows(table, relations, tables, context, shares)
     orders = histories.orders_of(relations, name, codecs, context, table.source)
     table.given = replace(given, columns=given.columns._replace(orders=orders))
@@ -84,17 +91,10 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
 
     population, measured = table.profile.population, noisy_marginals(table)
     counts, pairs = (None, measured) if release.settings.refresh.remember else (measured, None)
-    context = prepare(table, release, None if counts is None else history_counts.shares_of(counts))
+    context = prepare(table, release, None if counts is None else _own_shares(table, counts))
     spec = _sized(table, len(table.columns.cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
-    start = Released(
-        table.columns.shares,
-        pairs,
-        given=table.columns.given,
-        orders=table.columns.orders,
-        moving=context.before(table.codec.orders()),
-    )
-    model, facts = _learnt(table, training, start)
+    model, facts = _learnt(table, training, _start(table, context, pairs))
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
@@ -109,6 +109,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         **facts,
         "context": context.to_dict(),
         "impossible": impossible.to_list(),
+        **_alike(table, histories.alike_columns(table, release.relations, release.known_tables, context)),
         **keeping_together(table, table.codec, [pair for pair in found.cells if pair not in known]),
         "ran": dump_ran([*table.state.ran, *training.ran]),
         **memory.facts(table.state, table.restricted, table.given_by),
@@ -116,9 +117,23 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     _keep(drawn, table, about, training.audit)
 
 
+def _start(table: TableRelease, context: Context, pairs: Marginals | None) -> Released:
+    """Return what a table's network may start from."""
+    orders, columns = table.codec.orders(), table.columns
+    moving, apart = context.before(orders), context.apart(orders)
+    return Released(columns.shares, pairs, given=columns.given, orders=columns.orders, moving=moving, apart=apart)
+
+
 def _impossible(table: TableRelease, counts: Marginals | None) -> Impossible:
     """Return which codes go together in no row, as noisy counts tell of columns that may determine others."""
     return NOTHING if counts is None else Impossible.of(counts).among(histories.determining(table))
+
+
+def _alike(table: TableRelease, pairs: list[str]) -> dict[str, list[str]]:
+    """Say, in the log as well, which columns may have the values of other rows; nothing if none may."""
+    if pairs:
+        table.progress.log(f"{table.settings.name}: {alike_sentence(pairs)}")
+    return {"alike": pairs} if pairs else {}
 
 
 def _grouped(table: TableRelease, release: DatabaseRelease) -> dict[tuple[int, int], np.ndarray]:
@@ -183,11 +198,18 @@ def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: 
             weights.move(found, counts)
             return found
 
-        level(drawn.model, weighing, history_counts.shares_of(counts), noise, drawn.standing, drawn.still)
+        own, agreed = _own_shares(table, counts), history_counts.shares_of(counts)[len(table.codec.columns) :]
+        agreeing = dict(zip(drawn.agreeing, agreed, strict=bool(agreed)))  # an earlier version counted none
+        level(drawn.model, weighing, own, noise, drawn.standing, drawn.still, agreeing)
     elif not table.state.facts.remembered:  # else the last network's codes were levelled
         level(drawn.model, drawn.weighted, table.codec.marginals(), _noise(table), drawn.standing, drawn.still)
     if pairs is not None:
         drawn.use(rake(drawn.model, drawn.upon, pairs))
+
+
+def _own_shares(table: TableRelease, counts: Marginals) -> list[np.ndarray]:
+    """Return the shares of the codes of a table's own columns, as they were counted."""
+    return history_counts.shares_of(counts)[: len(table.codec.columns)]
 
 
 class _Drawn:
@@ -222,6 +244,11 @@ class _Drawn:
     def standing(self) -> Sequence[int]:
         """The own columns of which a code stands for others."""
         return self._following.context.standing
+
+    @property
+    def agreeing(self) -> Sequence[int]:
+        """The own columns of which it is counted how rows agree with others."""
+        return self._following.context.agreeing
 
     @property
     def still(self) -> Sequence[int]:
@@ -266,8 +293,10 @@ class _Drawn:
         """
         parts = self._parts()
         codes, parents, _ = self._rows(parts)
-        weights = history_counts.parts_of(codes, self._above.root[parents], layout, self._bound_of(layout))
-        return Histories(self._stacked(p.drawn for p in parts), codes, weights.astype(np.float64))
+        drawn = self._stacked(p.drawn for p in parts)
+        counted = np.concatenate([codes, self._following.context.agreed(drawn)], 1)[:, : len(layout.cardinalities)]
+        weights = history_counts.parts_of(counted, self._above.root[parents], layout, self._bound_of(layout))
+        return Histories(drawn, codes, weights.astype(np.float64))
 
     def one_row_each(self, *, rng: np.random.Generator) -> np.ndarray:
         """Return codes of drawn rows and of those above, as texts were counted: a person's rows count as one."""

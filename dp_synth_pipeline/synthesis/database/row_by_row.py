@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.base import Possible
-from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.model.histories.context import Beside, Context, RowsBeside
 from dp_synth_pipeline.model.histories.pair_weights import PairWeights
 from dp_synth_pipeline.model.histories.so_far import Past
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.adding_up import AddingUp, Total, columns_of, totals_of, with_values
+from dp_synth_pipeline.relations.clock import Clock
+from dp_synth_pipeline.relations.had_before import HadBefore
 from dp_synth_pipeline.relations.structure import Related
-from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
-from dp_synth_pipeline.synthesis.database.clock import Clock
+from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, NumbersBeside, numbers_beside
 from dp_synth_pipeline.synthesis.database.dated_gaps import TRIES, DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points
-from dp_synth_pipeline.synthesis.database.had_before import HadBefore
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -258,12 +258,17 @@ class Following:
         who, now, previous, turn, past, totals = reached
         told, most = (None, None) if past is None else past
         left = above.counts[who] - place - 1
-        matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
+        matched = self._beside(above, who, now, turn)
+        numbers = None if matched is None else self._numbers(above, matched)
         beside = None if matched is None else matched.taken(_codes_of(above.beside))
+        if beside is not None and numbers is not None:
+            beside = beside._replace(numbers=numbers.codes)
         time = None if now is None else self._time_codes(now)
         given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside, told)
         own = (
-            np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
+            np.full(previous.shape, -1)
+            if matched is None or beside is None
+            else self._own_codes(beside, matched, numbers, rng)
         )
         upon = Upon(who, given, previous, own, left, now, most, totals)
         drawn = self._followed(upon, had, rng)
@@ -274,7 +279,7 @@ class Following:
         codes = self._codes(follows, upon)
         if totals is not None and added is not None:
             totals.code(codes, added, self.context.directions(follows))
-        if matched is not None and self.context.beside is not None:
+        if matched is not None and self.context.beside is not None and not self.context.beside.above:
             ends = copied[:, self.context.beside.gap]
             gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
             ends[:] = False  # a distance is no value of the row beside
@@ -414,19 +419,37 @@ class Following:
         shares = np.where(null | (points <= 0), 0.0, codec.marginal)
         return rng.choice(len(shares), rows, p=shares / shares.sum()) if shares.sum() > 0 else None
 
-    def _beside(self, above: Above, who: np.ndarray, now: np.ndarray, turn: np.ndarray) -> Matched:
-        """Return what lies beside rows of these parents."""
+    def _beside(self, above: Above, who: np.ndarray, now: np.ndarray | None, turn: np.ndarray) -> Matched | None:
+        """Return what lies beside rows of these parents; None if they are drawn upon no such rows."""
+        how = self.context.beside
+        if how is not None and how.above:
+            return Matched.above(who)
+        if how is None or now is None:
+            return None
         if above.neighbours is None:
             raise InvalidInput(f"{self.table.name} lies beside a table of which no rows were drawn.")
         return above.neighbours.matched(who, now, turn)
 
-    def _own_codes(self, beside: RowsBeside, matched: Matched, rng: np.random.Generator) -> np.ndarray:
+    def _numbers(self, above: Above, matched: Matched) -> NumbersBeside | None:
+        """Return the numbers of what is beside rows that may be as there; None if there are none."""
+        how = self.context.beside
+        if how is None or not how.numbers or above.beside is None:
+            return None
+        return numbers_beside(self.codec, how, matched.rows, above.beside.values)
+
+    def _own_codes(
+        self, beside: RowsBeside, matched: Matched, numbers: NumbersBeside | None, rng: np.random.Generator
+    ) -> np.ndarray:
         """Return the own codes of what is beside, -1 where nothing is, and of distances until the next row there.
 
         Where no more row lies there, rows go on at distances that are as frequent as those that were released.
         """
         assert self.context.beside is not None
         own, number = self.context.beside.copied(beside.codes), self.context.beside.gap
+        if numbers is not None:
+            own[:, self.context.beside.numbers] = np.where(numbers.may, numbers.codes, -1)
+        if self.context.beside.above:
+            return own
         column, codec, none = self.codec.modelled[number], self.codec.columns[number], matched.until < 0
         own[:, number] = codec.encode(offsets.values_at(matched.until, none, column))
         further = self._further(int(none.sum()), rng)
@@ -509,12 +532,18 @@ def _codes_of(rows: Rows | None) -> np.ndarray:
 
 
 def joined(
-    parts: Sequence[Part], above: Above, codec: TableCodec, rng: np.random.Generator, totals: Sequence[Total] = ()
+    parts: Sequence[Part],
+    above: Above,
+    codec: TableCodec,
+    rng: np.random.Generator,
+    totals: Sequence[Total] = (),
+    beside: Beside | None = None,
 ) -> Rows:
     """Return the rows of all places, ordered by parent and place.
 
     Args:
         totals: the running totals of the table, which have values already.
+        beside: how they were drawn upon rows beside; None if they were not.
     """
     columns = len(codec.columns)
     parent = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
@@ -531,25 +560,28 @@ def joined(
         none = np.zeros((0, len(columns_of(totals))))
         added = np.concatenate([none, *(p.added for p in parts if p.added is not None)])
         values = with_values(values, totals, codec, added[order])
-    if above.beside is not None and copied.any():
+    if above.beside is not None and beside is not None and copied.any():
+        names = dict(zip(codec.encoded, beside.names or codec.encoded, strict=True))
         rows = np.concatenate([p.beside for p in parts if p.beside is not None])
-        values = copying(values, codec.encoded, copied[order], above.beside.values, rows[order])
+        values = copying(values, names, copied[order], above.beside.values, rows[order])
     values = staying(values, codec.encoded, stays)
     return Rows(values, codes[order], parent, above.root[parent], None if whole is None else whole[order])
 
 
-def copying(values: pa.Table, names: Sequence[str], copied: np.ndarray, beside: pa.Table, rows: np.ndarray) -> pa.Table:
+def copying(
+    values: pa.Table, names: Mapping[str, str], copied: np.ndarray, beside: pa.Table, rows: np.ndarray
+) -> pa.Table:
     """Return values of which those that are as in the row beside are that row's.
 
     Args:
-        names: the columns that have codes.
+        names: the columns that have codes, each with the name of the one that is copied.
         copied: which values are, bool (rows, len(names)); of columns that the other table has not, none is copied.
         beside: the rows of that table.
         rows: number of the row beside each, int64 (rows,).
     """
-    for name, same in zip(names, copied.T, strict=True):
-        if same.any() and name in beside.column_names:
-            there = beside[name].take(pa.array(np.maximum(rows, 0)))
+    for (name, other), same in zip(names.items(), copied.T, strict=True):
+        if same.any() and other in beside.column_names:
+            there = beside[other].take(pa.array(np.maximum(rows, 0)))
             copies = pc.if_else(pa.array(same), there, values[name])  # type: ignore[attr-defined]
             values = values.set_column(values.column_names.index(name), name, copies)
     return values

@@ -493,8 +493,8 @@ class CountingHistories(Stage):
             storage.save(path, measured)
         release.state = release.state.with_(marginals=path)
         report(1, 1)
-        columns, counted = len(measured.layout.cardinalities), len(measured.layout.cliques)
-        return {"columns": columns, "pairs": counted - columns, "noise_per_cell": measured.scale}
+        pairs = sum(len(clique) == 2 for clique in measured.layout.cliques)
+        return {"columns": len(release.codec.columns), "pairs": pairs, "noise_per_cell": measured.scale}
 
 
 class MeasuringTable(OfTable):
@@ -521,7 +521,8 @@ class CountingTable(OfTable):
 
     def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
         """Find its rows."""
-        table.history = histories.history_rows(table, release.relations, release.known_tables)
+        context = learning.context_of(table, release)
+        table.history = histories.history_rows(table, release.relations, release.known_tables, context)
 
 
 class Learning(OfTable):

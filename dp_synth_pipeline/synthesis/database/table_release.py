@@ -52,7 +52,7 @@ class HistoryRows(NamedTuple):
     """What is counted of all rows of a table below others.
 
     Attributes:
-        codes: of their own columns, int (rows, columns); restricted.
+        codes: of their own columns, and how they agree with other rows, int (rows, columns); restricted.
         persons: number of the person of each row, int64 (rows,); restricted.
         layout: which columns and pairs are counted; released.
         bound: the most by which one person may move all counts together, in rows (L2); released.

@@ -39,7 +39,8 @@ def test_a_generator_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_network_whose_codes_move_comes_back_and_one_of_an_earlier_version_has_none_that_do(tmp_path: Path) -> None:
-    net = AutoregressiveNetwork((4, 5, 2), SPEC, 1, moving={1: Before(0, (2, 0, 1))})
+    told = {"moving": {1: Before(0, (2, 0, 1))}, "apart": {1: Before(0, (0, 1))}}
+    net = AutoregressiveNetwork((4, 5, 2), SPEC, 1, **told)
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.normal_()
@@ -48,7 +49,7 @@ def test_a_network_whose_codes_move_comes_back_and_one_of_an_earlier_version_has
     with torch.no_grad():
         assert torch.equal(loaded.proposal(codes), net(codes))
     earlier, _ = artifact.load(artifact.save(tmp_path / "earlier", Generator(network()), FACTS))
-    assert earlier.proposal.moving == {}
+    assert earlier.proposal.moving == earlier.proposal.apart == {}
 
 
 def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,13 @@ CARDINALITIES = (3, 2, 4, 1, 5)
 MOVING = {2: Before(0, (1, 0)), 4: Before(2, (2, 0, 1, 4))}
 """Of column 4, column 2 tells 0 where there is no row before, and else one more than its code there."""
 
+APART = {2: Before(0, (0, 1)), 4: Before(0, (3, 1))}
+"""Column 0 tells likewise what the code of others is in the row beside."""
+
 
 def network(activation: str = "tanh") -> AutoregressiveNetwork:
     spec = GeneratorSpec(hidden=6, embedding=3, activation=activation)
-    made = AutoregressiveNetwork(CARDINALITIES, spec, moving=MOVING)
+    made = AutoregressiveNetwork(CARDINALITIES, spec, moving=MOVING, apart=APART)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_()  # also where the mask forbids, as training noise does
@@ -138,6 +141,20 @@ def test_a_column_that_does_not_move_knows_nothing_of_steps_whatever_the_first_c
     assert logits[:, 2, :2].all()
 
 
+def test_a_code_is_moved_by_that_of_the_row_beside_as_well_as_by_that_of_the_row_before() -> None:
+    spec, told = GeneratorSpec(hidden=4, embedding=2), [{2: Before(column, (0, 1))} for column in (0, 1)]
+    net = AutoregressiveNetwork((3, 3, 2), spec, 2, moving=told[0], apart=told[1])
+    (block,) = net.blocks
+    codes = torch.cartesian_prod(torch.arange(3), torch.arange(3), torch.arange(1))
+    with torch.no_grad():
+        block.relative.each.weight.normal_()
+        before = net(codes)[:, 2, :2]
+        block.beside.each.weight.copy_(block.relative.each.weight)
+        both = net(codes)[:, 2, :2]
+    swapped = before.view(3, 3, 2).transpose(0, 1).reshape(-1, 2)
+    assert torch.allclose(both, before + swapped, atol=1e-6), "the same steps, from either code"
+
+
 def test_each_way_to_a_column_s_probabilities_knows_how_far_codes_move() -> None:
     net, codes = network(), every_row()
     drawing = Drawing(net, len(codes))
@@ -173,8 +190,8 @@ def test_of_columns_that_do_not_move_no_noise_of_steps_is_kept() -> None:
         before = net.losses(codes)
         net.forget_unused()
         assert torch.allclose(net.losses(codes), before)
-    moved = {
-        c: w.any() for b in net.blocks if b.relative for c, w in zip(b.columns, b.relative.each.weight, strict=True)
-    }
-    assert {c for c, any_left in moved.items() if any_left} == set(MOVING)
-    assert set(moved) > set(MOVING), "a block holds others, too"
+    for kept, told in (("relative", MOVING), ("beside", APART)):
+        blocks = [(b.columns, getattr(b, kept)) for b in net.blocks]
+        moved = {c: w.any() for columns, bias in blocks if bias for c, w in zip(columns, bias.each.weight, strict=True)}
+        assert {c for c, any_left in moved.items() if any_left} == set(told)
+        assert set(moved) > set(told), "a block holds others, too"

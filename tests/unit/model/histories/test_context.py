@@ -115,7 +115,58 @@ def test_own_codes_of_what_is_beside_are_those_of_the_same_value():
     assert BESIDE.copied(np.array([[0, 1], [1, 1], [2, 0], [-1, -1]]))[:, TEAM].tolist() == [2, 3, -1, -1]
 
 
-@pytest.mark.parametrize("context", [CONTEXT, Context.of([], SHARES, rows=3)])
+ORDERED = replace(BESIDE, given=(0, 2), merged=((0, 1, 1), ()), namesakes=(0, -1, 2), names=("team", "gap", "played"))
+NUMBERED = Context.of([np.full(2, 0.5)], SHARES, rows=5, categories=([0], [TEAM]), beside=ORDERED)
+"""Games may be as many as were played in the row beside, which is a number there, too."""
+
+PARENT = replace(ORDERED, given=(2,), merged=((),), gap=-1, above=True)
+ABOVE = Context.of([np.full(2, 0.5)], SHARES, rows=5, categories=([0], [TEAM]), beside=PARENT)
+"""What lies beside is the parent's row."""
+
+
+def test_a_number_beside_has_a_code_and_is_given_by_the_own_code_that_its_value_would_have():
+    assert ORDERED.numbers == [GAMES]
+    assert NUMBERED.own_cardinalities == (6, 4, 3)
+    numbers = np.array([[1], [-1]])
+    beside = RowsBeside(np.array([[0, 9, 1], [-1, -1, -1]]), np.array([NOW, NONE]), np.zeros(2, int), numbers)
+    zeros = np.zeros(2, np.int64)
+    given = NUMBERED.given(np.zeros((2, 1), int), zeros, zeros, np.full((2, 3), -1), beside=beside)
+    assert given[:, -4:].tolist() == [[1, 2, NOW, 0], [0, 0, NONE, 0]]
+    assert (given < NUMBERED.cardinalities).all()
+    orders = [range(4), range(3), (1, 0)]
+    assert NUMBERED.apart(orders) == {len(NUMBERED.cardinalities) + GAMES: Before(given.shape[1] - 3, (1, 0))}
+    assert NUMBERED.orders([()], [], orders)[given.shape[1] - 3] == [2, 1], "smooth along its values"
+    assert CONTEXT.apart(orders) == {}
+    *_, games = NUMBERED.shares([np.full(2, 0.5)], SHARES)
+    assert games[2] == NUMBERS_REPEAT
+
+
+def test_it_is_told_of_categories_and_of_what_may_be_as_beside_how_drawn_rows_agree_with_others():
+    assert (NUMBERED.agreeing, NUMBERED.agreements) == ([TEAM, GAMES], (3, 2)), "a gap ends where the next row begins"
+    drawn = np.array([[3, 3, 1], [4, 0, 2], [5, 1, 0]])
+    assert NUMBERED.agreed(drawn).tolist() == [[0, 0], [1, 1], [2, 0]]
+    assert KNOWN.agreements == (4,), "whatever says so"
+    assert replace(NUMBERED, running=(GAMES,)).agreeing == [TEAM]
+    assert Context.of([], SHARES, rows=5, categories=([], [TEAM])).agreeing == [], "only as in the row before"
+
+
+def test_a_number_whose_code_is_that_of_the_value_beside_may_be_another_number():
+    possible = drawable(NUMBERED.possible(GAMES, np.array([-1, 0]), np.array([1, -1])))
+    assert possible.tolist() == [[True] * 3, [True, True, False]]
+
+
+def test_of_a_parent_s_row_nothing_tells_when_it_was_and_no_distance_leads_to_another_one():
+    assert ABOVE.own_cardinalities == (6, 3, 3)
+    assert len(ABOVE.cardinalities) == len(Context.of([np.full(2, 0.5)], SHARES, rows=5).cardinalities) + 1
+    assert (ABOVE.standing, CONTEXT.standing) == ((), (GAP,))
+    rows = RowsBeside(np.array([[0, 9, 1]]), np.array([NONE]), np.zeros(1, int), np.array([[1]]))
+    zero = np.zeros(1, np.int64)
+    given = ABOVE.given(np.zeros((1, 1), int), zero, zero, np.full((1, 3), -1), beside=rows)
+    assert given[0, -1] == 2
+    assert given.shape[1] == len(ABOVE.cardinalities)
+
+
+@pytest.mark.parametrize("context", [CONTEXT, NUMBERED, ABOVE, Context.of([], SHARES, rows=3)])
 def test_a_context_comes_back_from_its_facts(context):
     assert Context.from_dict(json.loads(json.dumps(context.to_dict()))) == context
 
@@ -124,6 +175,16 @@ def test_a_context_of_an_earlier_version_knows_no_rows_beside():
     facts = Context.of([], SHARES, rows=3).to_dict()
     del facts["beside"]
     assert Context.from_dict(facts).own_cardinalities == (4, 3, 2)
+
+
+def test_in_a_context_of_an_earlier_version_no_number_is_as_in_the_row_beside():
+    facts = json.loads(json.dumps(CONTEXT.to_dict()))
+    for later in ("names", "above"):
+        del facts["beside"][later]
+    earlier = Context.from_dict(facts)
+    assert earlier == CONTEXT
+    assert earlier.beside is not None
+    assert earlier.beside.numbers == []
 
 
 def test_given_codes_have_the_order_of_those_that_were_merged_to_them_and_own_codes_theirs():
@@ -140,7 +201,7 @@ def test_given_codes_have_the_order_of_those_that_were_merged_to_them_and_own_co
     assert own == [line, ()]
 
 
-def test_what_lies_beside_has_no_order():
+def test_categories_beside_have_no_order():
     assert CONTEXT.orders([()], [], [(), (), ()])[-7:-3] == [()] * 4
 
 

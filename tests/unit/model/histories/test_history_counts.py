@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.model.histories.history_counts import (
+    AGREEING,
     CLEAR,
     HistoryCountsPlan,
     bound_of,
@@ -51,6 +52,15 @@ def test_a_person_more_moves_all_counts_together_by_the_bound_at_most_and_nobody
         assert (moved == counted(codes[own], units[own], bound)).all(), (
             "what a person adds follows from that person's rows"
         )
+
+
+def test_how_rows_agree_is_counted_after_the_table_s_own_columns_and_lengthens_a_person_s_counts():
+    layout = layout_of((3, 4), [(0, 1)], (2, 3))
+    assert layout.cardinalities == (3, 4, 2, 3)
+    assert layout.cliques == ((0,), (1,), (2,), (3,), (0, 1))
+    shares = [np.full(3, 1 / 3), np.full(4, 1 / 4)]
+    squares = [bound_of(shares, 6, found) ** 2 for found in (LAYOUT, layout)]
+    assert squares[1] - squares[0] == pytest.approx(2 * (6 + 6 * 5 * AGREEING))
 
 
 @given(histories())

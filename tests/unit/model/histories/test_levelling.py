@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from dp_synth_pipeline.model.autoregressive.generator import Generator
@@ -73,6 +74,28 @@ def test_a_code_that_stands_for_another_one_gives_way_where_that_one_is_too_freq
     after = first()
     assert before > 0.8
     assert abs(after - 0.1) < 0.06, "with the other codes alone, it stays at 0.39"
+
+
+def test_rows_agree_with_others_as_often_as_was_counted_and_their_own_codes_keep_their_shares():
+    """The last code of the second column says "as in another row", which has the code 0 or 1, and is learnt too rarely."""
+    model, rng, shares = random_model(), np.random.default_rng(1), [SHARES[0], np.array([0.4, 0.4, 0.2])]
+    model.lean([np.zeros(3), np.array([0.0, 0.0, 0.0, -2.0])])
+
+    def draw() -> Histories:
+        drawn, _, weights = histories(model, rng)
+        other = np.stack([np.zeros(len(drawn), int), rng.integers(0, 2, len(drawn))], 1)
+        return Histories(drawn, np.where(drawn == [-1, 3], other, drawn), weights)
+
+    def agreeing() -> float:
+        drawn, _, weights = draw()
+        return float(weights[drawn[:, 1] == 3].sum() / weights.sum())
+
+    before = agreeing()
+    level(model, draw, shares, noise=0.0, agreeing={1: np.array([0.3, 0.7])})
+    assert before < 0.2
+    assert abs(agreeing() - 0.7) < 0.06
+    _, codes, weights = draw()
+    assert np.bincount(codes[:, 1], weights, minlength=3) / weights.sum() == pytest.approx(shares[1], abs=0.06)
 
 
 def test_a_column_whose_values_follow_from_other_rows_stays_as_it_was_learnt():

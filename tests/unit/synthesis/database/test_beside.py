@@ -1,5 +1,6 @@
 """The row beside a row is its own parent's latest one up to that time, whoever else has rows, and whenever."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,10 +8,19 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.model.histories.context import BEFORE, LAST, NONE, NOW
-from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
+from dp_synth_pipeline.synthesis.database.beside import (
+    Matched,
+    Neighbours,
+    above_of,
+    alike_of,
+    beside_of,
+    numbers_beside,
+    turns,
+)
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
-from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
-from dp_synth_pipeline.tabular.schema import build
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import TableSchema, build
 
 
 def one_by_one(parent, times, known, whose, now, turn):
@@ -102,3 +112,79 @@ def test_a_code_that_stands_for_many_values_and_another_type_are_never_as_in_the
     assert beside_of(rare, rare, "gap").copies[0] == (*range(63), -1)  # type: ignore[arg-type]
     typed = codec_of({**GAP, "team": (pa.bool_(), (True, False), {})})
     assert beside_of(OWN, typed, "gap").namesakes == (-1, -1, -1)  # type: ignore[arg-type]
+
+
+def table_of(columns: dict[str, tuple]) -> TableCodec:
+    """Return the codec of a table: of each column its type, its released values and its null rate."""
+    schema = build({name: facts[0] for name, facts in columns.items()}, {})
+    profiles = [
+        ColumnProfile(name, schema[name].kind, tuple(values), (1 / len(values),) * len(values), null_rate=nulls)
+        for name, (_, values, nulls) in columns.items()
+    ]
+    return TableCodec(schema, TableProfile(900, 900, "row", tuple(profiles), ()))
+
+
+TOWNS = tuple("abcdefgh")
+PAID = table_of({"paid: to the next": (pa.int64(), (0, 1), 0), "amount": (pa.float64(), (1.5, 2.0, 7.0), 0.1)})
+ORDERED = table_of({"total": (pa.float64(), (1.5, 2.0, 900.0), 0.1), "town": (pa.string(), TOWNS, 0)})
+
+
+def sources(*codecs: TableCodec):
+    """Return the columns of the sources of tables, without what is derived of them."""
+    return tuple(TableSchema(tuple(c for c in codec.schema if ":" not in c.name)) for codec in codecs)
+
+
+def test_numbers_are_told_to_be_as_in_the_row_beside_by_their_values_and_not_by_their_codes():
+    alike = alike_of(PAID, ORDERED, sources(PAID, ORDERED))
+    assert alike == {"amount": "total"}
+    how = beside_of(PAID, ORDERED, "paid: to the next", alike)
+    assert (how.numbers, how.names) == ([1], ("paid: to the next", "total"))
+    assert (how.given, how.merged) == ((0,), ((),)), "the own code of the value there is given, and no town"
+    there = pa.table({"total": [1.5, 900.0, None, 2.0]})
+    found = numbers_beside(PAID, how, np.array([0, 1, 2, 3, -1, 3]), there)
+    own = PAID.columns[1].encode(pa.array([1.5, 7.0, None, 2.0]))
+    assert found.codes[:, 0].tolist() == [*own.tolist(), -1, own[3]], (
+        "of a number beyond the own ones, the nearest code"
+    )
+    assert found.may[:, 0].tolist() == [True, False, True, True, False, True], "which is drawn as no number of its own"
+    mine = pa.chunked_array([[1.5, 900.0], [None, 2.5, 2.0, 2.0]])
+    assert found.same([mine])[:, 0].tolist() == [True, False, True, False, False, True]
+
+
+def test_a_number_beside_whose_null_the_own_column_does_not_have_is_none():
+    without = table_of({"paid: to the next": (pa.int64(), (0, 1), 0), "amount": (pa.float64(), (1.5, 2.0, 7.0), 0)})
+    how = beside_of(without, ORDERED, "paid: to the next", {"amount": "total"})
+    found = numbers_beside(without, how, np.array([0]), pa.table({"total": pa.array([None], pa.float64())}))
+    assert (found.codes.tolist(), found.may.tolist()) == ([[-1]], [[False]])
+
+
+def test_categories_of_other_names_are_paired_by_released_values_if_most_rows_have_several_of_them():
+    def shared(values: tuple, there: tuple = TOWNS) -> dict[str, str]:
+        own = table_of({"ships_to": (pa.string(), values, 0)})
+        return alike_of(own, other := table_of({"town": (pa.string(), there, 0)}), sources(own, other))
+
+    assert shared(TOWNS) == {"ships_to": "town"}
+    assert shared((*TOWNS[:5], *"stuv")) == {"ships_to": "town"}
+    assert shared((*TOWNS[:5], *"stuvwxyz")) == {}, "most rows have another value"
+    assert shared(("y", "n", "?"), ("y", "n", "?")) == {}, "yes and no are no towns"
+
+
+def test_what_is_derived_and_what_hangs_on_another_column_is_as_in_no_other_row():
+    own, other = sources(PAID, ORDERED)
+    assert alike_of(PAID, ORDERED, (TableSchema(()), other)) == {}
+    assert alike_of(PAID, ORDERED, (own, TableSchema((other["town"],)))) == {}
+    tied = SimpleNamespace(**{n: getattr(PAID, n) for n in ("encoded", "columns", "modelled")})
+    tied.schema = TableSchema((*PAID.schema.columns, replace(PAID.schema["amount"], name="tax", after="amount")))
+    assert alike_of(tied, ORDERED, (own, other)) == {}, "the tax would be that of another amount"
+
+
+def test_a_parent_s_values_are_told_where_own_ones_may_be_the_same_and_else_none_are():
+    how = above_of(PAID, ORDERED, {"amount": "total"})
+    assert how is not None
+    assert (how.above, how.gap, how.given, how.merged, how.namesakes) == (True, -1, (0,), ((),), (-1, 0))
+    assert above_of(PAID, ORDERED, {}) is None
+    town = table_of({"town": (pa.string(), TOWNS, 0)})
+    how = above_of(town, ORDERED, {})
+    assert how is not None
+    assert (how.given, how.namesakes, how.copies) == ((), (1,), (tuple(range(8)),)), "its code is given already"
+    assert Matched.above(np.array([2, 2, 5])).taken(np.arange(6)[:, None]).codes.tolist() == [[2], [2], [5]]

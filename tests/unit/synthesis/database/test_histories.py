@@ -26,7 +26,7 @@ def test_other_columns_are_counted_together_where_noise_does_not_hide_their_cell
             allocation=SimpleNamespace(history_counts=lambda population, spent: noise),
             spent=(),
         )
-        layout = histories._counted(release, None, {"payments": release})  # type: ignore[arg-type, dict-item]
+        layout = histories._counted(release, None, {"payments": release}, ())  # type: ignore[arg-type, dict-item]
         return [clique for clique in layout.cliques if len(clique) == 2]
 
     assert counted(0.0) == [(0, 1), (0, 2), (1, 2)], "what is derived of the source is not"

@@ -152,8 +152,8 @@ def test_drawn_rows_of_one_time_take_turns_with_the_rows_beside():
 def test_what_is_as_in_the_row_beside_is_that_row_s_value_and_in_later_rows_stays_it():
     values = pa.table({"ward": ["a", "b", "c"], "score": [1, 2, 3]})
     copied = np.array([[True, False], [False, True], [False, False]])
-    beside = pa.table({"ward": ["north", "south"], "other": [7, 8]})
-    found = copying(values, ["ward", "score"], copied, beside, np.array([1, 0, -1]))
+    beside = pa.table({"unit": ["north", "south"], "other": [7, 8]})
+    found = copying(values, {"ward": "unit", "score": "score"}, copied, beside, np.array([1, 0, -1]))
     assert found.to_pydict() == {"ward": ["south", "b", "c"], "score": [1, 2, 3]}
     stays = np.array([[False, False], [True, False], [False, False]])
     assert staying(found, ["ward", "score"], stays)["ward"].to_pylist() == ["south", "south", "c"]

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.relations.had_before import HadBefore
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
-from dp_synth_pipeline.synthesis.database.had_before import HadBefore
 from dp_synth_pipeline.synthesis.database.row_by_row import Above, Following
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile

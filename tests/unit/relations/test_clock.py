@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.relations.clock import EVEN, Clock, clock
 from dp_synth_pipeline.relations.structure import Related, Relations
-from dp_synth_pipeline.synthesis.database.clock import EVEN, Clock, clock
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile

@@ -6,8 +6,10 @@ follows is learnt by how far it lies from that one, and this is as many numbers 
 
 A category that stays as it was is a code of its own, "as in the row before". So how long somebody stays with a team is one
 number to learn, and not one for each team. A number that has more codes than are told apart of the row before has it, too.
-Another code is "as in the row beside", which is the same person's latest one, up to that time, in another table. Of the
-distance to the next row, it says that it ends where the next row beside begins.
+Another code is "as in the row beside", which is the same person's latest one, up to that time, in another table; or, of a
+table that has none beside it, the parent's row. Of the distance to the next row, it says that it ends where the next row
+beside begins. A number there is given by the own code that it would have: what is not the same is learnt by how far it lies
+off.
 
 What all rows before were like is given as well, of each column. A category has one more code, "as most often so far". A
 running total, such as a balance, has two more: it goes on from the row before, forth or back, by what its row's terms hold.

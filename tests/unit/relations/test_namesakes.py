@@ -25,6 +25,7 @@ WHOLE, PART, DAY = pa.int64(), pa.float64(), pa.date32()
         ({"amount": PART}, {"total": WHOLE}, {}),
         ({"amount": PART}, {"amount": WHOLE}, {}),
         ({"amount": PART, "net_amount": PART}, {"amount": PART, "x": PART, "y": PART}, {"amount": "amount"}),
+        ({"a_hr": WHOLE, "bb": WHOLE}, {"a_po": WHOLE, "dp": WHOLE}, {}),
         ({"hr": WHOLE, "bb": WHOLE}, {"po": WHOLE, "dp": WHOLE}, {}),
         ({"day": DAY, "seen_day": DAY}, {"day": DAY, "paid_day": DAY}, {"day": "day"}),
         ({"paid": DAY}, {"ordered": DAY}, {}),

@@ -176,6 +176,9 @@ def test_what_is_derived_and_what_hangs_on_another_column_is_as_in_no_other_row(
     tied = SimpleNamespace(**{n: getattr(PAID, n) for n in ("encoded", "columns", "modelled")})
     tied.schema = TableSchema((*PAID.schema.columns, replace(PAID.schema["amount"], name="tax", after="amount")))
     assert alike_of(tied, ORDERED, (own, other)) == {}, "the tax would be that of another amount"
+    more = SimpleNamespace(**{n: getattr(ORDERED, n) for n in ("encoded", "columns")})
+    more.modelled = [replace(ORDERED.modelled[0], after="net"), ORDERED.modelled[1]]
+    assert alike_of(PAID, more, (own, other)) == {}, "its codes say how much more it is than another number"
 
 
 def test_a_parent_s_values_are_told_where_own_ones_may_be_the_same_and_else_none_are():

@@ -25,10 +25,11 @@ def pairs(own: Sequence[Column], other: Sequence[Column]) -> dict[str, str]:
         own: columns of one table on a number line; other: of another one.
 
     Example:
+        >>> import pyarrow as pa
         >>> from dp_synth_pipeline.tabular.schema import build
-        >>> number = lambda name: build(name, "number")
-        >>> pairs([number("amount"), number("fee_paid")], [number("order_total"), number("fee")])
-        {'fee_paid': 'fee', 'amount': 'order_total'}
+        >>> own, other = ({"amount": pa.float64(), "fee_paid": pa.int64()}, {"total": pa.float64(), "fee": pa.int64()})
+        >>> pairs(build(own, {}).columns, build(other, {}).columns)
+        {'fee_paid': 'fee', 'amount': 'total'}
     """
     found: dict[str, str] = {}
     for alike in (_of_one_name, _of_one_word):

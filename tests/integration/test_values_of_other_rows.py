@@ -3,7 +3,6 @@
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model import artifact
-from dp_synth_pipeline.synthesis.generator_files import FOLDER
 from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.shop import RELATIONS, agreeing, shop
 
@@ -19,9 +18,7 @@ def test_rows_have_values_of_their_parents_and_of_rows_beside_as_often_as_real_o
         found = agreeing(drawn)
         assert all(abs(found[name] - real[name]) < 0.15 for name in real), (real, found)
     for table in ("payments", "refunds"):
-        assert artifact.load(model.folder / table / FOLDER)[0].proposal.apart, (
-            "parts are learnt by how far off they lie"
-        )
+        assert artifact.load(model.folder / table)[0].proposal.apart, "parts are learnt by how far off they lie"
     told = " ".join(model.card().limits)
     assert "orders: By released names" in told
     for pair in ("ships_to as customers.home", "amount as orders.total", "given_back as orders.total"):

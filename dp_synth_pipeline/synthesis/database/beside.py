@@ -229,7 +229,8 @@ def numbers_beside(own: TableCodec, how: Beside, rows: np.ndarray, values: pa.Ta
         null = np.asarray(there.is_null())
         coded = codec.encode(there)
         codes[:, place] = np.where((rows < 0) | (null & (codec.null is None)), -1, coded)
-        may[:, place] = (codes[:, place] >= 0) & (null | codec.may_draw(there, coded))
+        written = codec.points(there)[0] == codec.column.kind.to_axis(there)[0]  # in the digits that its own column has
+        may[:, place] = (codes[:, place] >= 0) & (null | codec.may_draw(there, coded) & written)
         found.append(there)
     return NumbersBeside(found, codes, may)
 

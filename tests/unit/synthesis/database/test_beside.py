@@ -158,6 +158,15 @@ def test_a_number_beside_whose_null_the_own_column_does_not_have_is_none():
     assert (found.codes.tolist(), found.may.tolist()) == ([[-1]], [[False]])
 
 
+def test_a_number_of_more_digits_than_its_own_column_has_is_as_in_no_other_row():
+    profile = ColumnProfile("amount", PAID.schema["amount"].kind, (), (), ((0.0, 10.0),), (1.0,), decimals=2)
+    own = TableCodec(build({"amount": pa.float64()}, {}), TableProfile(900, 900, "row", (profile,), ()))
+    how = above_of(own, ORDERED, {"amount": "total"})
+    assert how is not None
+    found = numbers_beside(own, how, np.arange(3), pa.table({"total": [1.25, 1.255, 0.3]}))
+    assert found.may[:, 0].tolist() == [True, False, True]
+
+
 def test_categories_of_other_names_are_paired_by_released_values_if_most_rows_have_several_of_them():
     def shared(values: tuple, there: tuple = TOWNS) -> dict[str, str]:
         own = table_of({"ships_to": (pa.string(), values, 0)})

@@ -16,6 +16,7 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 Leading = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -37,6 +38,24 @@ def begun_sentence(relations: Relations, name: str, columns: Collection[str]) ->
     return (
         f"{HANGING}: {told}. To have them begin at any time, declare after: false for what they are ordered by, as in "
         f"tables.{leader.name}.columns: {{{leader.order}: {{after: false}}}}."
+    )
+
+
+def empty_sentence(relations: Relations, name: str, columns: Collection[str], profile: TableProfile) -> str:
+    """Say of which tables no row can be drawn, since noise hid when rows below a table begin; empty if of none.
+
+    Args:
+        columns: of its rows, as they are modelled; profile: of these.
+    """
+    ordered = [child for child in relations.children(name) if child.order is not None]
+    times = [str(relations.beginning(child.name, columns).time) for child in ordered]
+    hidden = [c for c, time in zip(ordered, times, strict=True) if time in columns and profile[time].hidden]
+    if not hidden:
+        return ""
+    first, names = hidden[0], ", ".join(child.name for child in hidden)
+    return (
+        f"no row of {names} is drawn, since noise hides when they begin. Declare between which ends they lie, as in "
+        f"tables.{first.name}.columns: {{{first.order}: {{lower: ..., upper: ...}}}}; or spend more epsilon."
     )
 
 

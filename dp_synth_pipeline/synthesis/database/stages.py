@@ -25,7 +25,7 @@ from dp_synth_pipeline.relations.static_columns import Candidates, Found
 from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
 from dp_synth_pipeline.synthesis.database import histories, learning, public_tables
-from dp_synth_pipeline.synthesis.database.beginnings import begun_sentence
+from dp_synth_pipeline.synthesis.database.beginnings import begun_sentence, empty_sentence
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, redrawn_sentence
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease, folder_of
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -346,6 +346,8 @@ class ProfilingTable(OfTable):
         begun = begun_sentence(release.relations, self.table, table.schema.names)
         for said in filter(None, (dates_sentence(table.settings, table.source), begun)):
             release.progress.log(f"{name}: {self.table}: {said}")
+        if said := empty_sentence(release.relations, self.table, table.schema.names, table.profile):
+            release.progress.warn(f"{name}: {said}")
         return facts
 
     def _reuse(self, release: DatabaseRelease, children: Sequence[Related]) -> bool:

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
-from dp_synth_pipeline.synthesis.database.beginnings import after_bases, beginnings, begun_sentence
+from dp_synth_pipeline.synthesis.database.beginnings import after_bases, beginnings, begun_sentence, empty_sentence
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
 from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, build
 
 SINCE = "orders: first ordered: after joined"
@@ -65,6 +66,21 @@ def test_rows_whose_distances_noise_hid_begin_at_the_time_itself() -> None:
     assert beginning([None, None, None]) == ([2, 0, 1], [10, 20, 30])
     assert beginning([None, 7, None]) == ([2, 0, 1], [10, 27, 30]), "who has rows has none"
     assert beginning([5, None, None]) == ([2, 0, 0], [15, 20, 30]), "of others, who has none has no rows"
+
+
+def test_it_is_said_of_which_tables_no_row_is_drawn_since_noise_hides_when_they_begin() -> None:
+    columns = ["joined", "orders: rows", "orders: first ordered", "calls: rows", "calls: first called"]
+    kind = build({"day": pa.date32()}, {})["day"].kind
+
+    def told(known: list[str]) -> str:
+        profiles = [ColumnProfile(c, kind, (), (), ((1.0, 9.0),) if c in known else (), (1.0,)) for c in columns]
+        return empty_sentence(RELATIONS, "customers", columns, TableProfile(9, 9, "row", tuple(profiles), ()))
+
+    assert told(columns) == ""
+    assert told(columns[:-1]).startswith("no row of calls is drawn")
+    said = told([])
+    assert said.startswith("no row of orders, calls is drawn")
+    assert "tables.orders.columns: {ordered: {lower: ..., upper: ...}}" in said
 
 
 def test_what_was_found_is_said_of_each_table_whose_rows_begin_so() -> None:

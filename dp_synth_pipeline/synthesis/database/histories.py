@@ -94,7 +94,7 @@ def history_rows(
     most, codes = bound(relations, release.name, tables, layout), encoded(release)
     if context.agreeing:
         drawn = given_rows(release, relations, tables, context).codes[:, len(context.cardinalities) :]
-        codes = np.concatenate([codes, context.agreed(drawn)], 1)
+        codes = np.concatenate([codes, context.agreed(drawn).astype(codes.dtype)], 1)
     return HistoryRows(codes, persons.astype(np.int64), layout, most)
 
 

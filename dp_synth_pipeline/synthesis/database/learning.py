@@ -60,11 +60,16 @@ def found(table: TableRelease) -> Path | None:
 
 def context_of(table: TableRelease, release: DatabaseRelease) -> Context:
     """Return how what a table's rows are learnt from is composed."""
+    known = _known(table, release)
+    codecs = {name: one.codec for name, one in known.items()}
+    sources = None if release.settings.refresh.remember else {name: one.source for name, one in known.items()}
+    return histories.context_of(release.relations, table.name, codecs, sources)
+
+
+def _known(table: TableRelease, release: DatabaseRelease) -> dict[str, TableRelease]:
+    """Return a table, and those that its rows are given with."""
     relations, tables = release.relations, release.known_tables
-    known = [relations[table.name], *histories.around(relations, table.name, tables)]
-    codecs = {t.name: tables[t.name].codec for t in known}
-    sources = None if release.settings.refresh.remember else {t.name: tables[t.name].source for t in known}
-    return histories.context_of(relations, table.name, codecs, sources)
+    return {t.name: tables[t.name] for t in (relations[table.name], *histories.around(relations, table.name, tables))}
 
 
 def prepare(table: TableRelease, release: DatabaseRelease, shares: Sequence[np.ndarray] | None = None) -> Context:
@@ -73,10 +78,10 @@ def prepare(table: TableRelease, release: DatabaseRelease, shares: Sequence[np.n
     Args:
         shares: of the codes of the table's own columns, as they were released; by default the profile's.
     """
-    relations, tables, name, context = release.relations, release.known_tables, table.name, context_of(table, release)
-    codecs = {t.name: tables[t.name].codec for t in [relations[name], *histories.around(relations, name, tables)]}
+    relations, tables, context = release.relations, release.known_tables, context_of(table, release)
+    codecs = {name: one.codec for name, one in _known(table, release).items()}
     given = histories.given_rows(table, relations, tables, context, shares)
-    orders = histories.orders_of(relations, name, codecs, context, table.source)
+    orders = histories.orders_of(relations, table.name, codecs, context, table.source)
     table.given = replace(given, columns=given.columns._replace(orders=orders))
     return context
 
